@@ -137,11 +137,11 @@ static const struct {
     {EEXIST, ERROR_INDEX, "the key is in the index already: ps_index_put replaces its value"},
     {EEXIST, ERROR_ANY, "it exists already"},
     {EINVAL, ERROR_OPEN,
-     "a container's name has no space at its beginning, no slash, colon or control character, and "
-     "is not empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
+     "a container's name has no space at its beginning, no slash, colon or control character, no "
+     "mark of the store's log, and is not empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
     {EINVAL, ERROR_NAMES,
      "that is no path of names: a name is not empty, `.` or `..`, and has no colon or control "
-     "character; slashes stand only between names: check the call"},
+     "character and no mark of the store's log; slashes stand only between names: check the call"},
     {EINVAL, ERROR_OBJECT, "the container is not open, or the name is empty: check the call"},
     {EINVAL, ERROR_ALLOC,
      "an object has at least one byte, and its container is open: check the call"},

@@ -20,7 +20,7 @@ struct page_wait {
     int error;
     uint8_t slot, rights;    /* rights: given to it */
     bool done;
-    bool due;                /* it was given the page, and has not run since (EV12); atomic */
+    bool due;                /* it was given the page, and has not run since; atomic (EV12) */
     bool old;                /* for what its snapshot sees: by the answer to its question alone */
     struct item item;        /* the PAGE message */
 };
@@ -47,7 +47,8 @@ static inline void page_wait_init(struct page_wait *w, struct view *v)
     w->view = v;
     w->at = w->slots = w->rights = 0;
 }
-/* page_due tells whether the page was given to a fault whose thread has not run since. Leaf locked. */
+/* page_due tells whether the page was given to a fault whose thread has not run since. Leaf
+ * locked. */
 static inline bool page_due(const struct leaf *l, unsigned slot)
 {
     list_for(n, &l->waits) {

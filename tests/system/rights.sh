@@ -175,7 +175,7 @@ alice: a directory, read,write,delete,rename,manage,grant; grant #2
 r-----      7 of #1     second
 rw----     #1 of -      todo
 cap: alice: a container or directory of that name exists already: choose another name
-cap: ..: that is no path of names: a name is not empty, \`.\` or \`..\`, and has no colon or control character; slashes stand only between names: check the call
+cap: ..: that is no path of names: a name is not empty, \`.\` or \`..\`, and has no colon or control character and no mark of the store's log; slashes stand only between names: check the call
 caps [PID]   what a process, or each, may do: its handles in words
 rm-container NAME ...   deletes containers, for good
 --help
@@ -195,6 +195,6 @@ with: todo: this is a container, and no directory: \`run --only todo PROGRAM\`
 - milk
 cap: this shell's root: $(lacks "this program's root directory" 'read and written' MANAGE 'MANAGE and GRANT' 'with DIR:rwm PROGRAM')
 cap: this shell's root: $(lacks "this program's root directory" 'read and written' GRANT GRANT 'with DIR:rwg PROGRAM')
-cap: this shell's root: that is no path of names: a name is not empty, \`.\` or \`..\`, and has no colon or control character; slashes stand only between names: check the call
+cap: this shell's root: that is no path of names: a name is not empty, \`.\` or \`..\`, and has no colon or control character and no mark of the store's log; slashes stand only between names: check the call
 refused"
 done_testing
