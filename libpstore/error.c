@@ -138,7 +138,8 @@ static const struct {
     {EEXIST, ERROR_ANY, "it exists already"},
     {EINVAL, ERROR_OPEN,
      "a container's name has no space at its beginning, no slash, colon or control character, no "
-     "mark of the store's log, and is not empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: check the call"},
+     "mark of the store's log, and is not empty; a layout has bytes; PS_EXCLUSIVE needs PS_CREATE: "
+     "check the call"},
     {EINVAL, ERROR_NAMES,
      "that is no path of names: a name is not empty, `.` or `..`, and has no colon or control "
      "character and no mark of the store's log; slashes stand only between names: check the call"},
