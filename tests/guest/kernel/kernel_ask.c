@@ -91,6 +91,12 @@ static void what_is_asked(void)
     tap_ok(asks(reads_four, 8, &e) == 4 && e == 0, "nor for the neighbours");
     view_anew();
     tap_ok(asks(reads_four, 8, &e) == 4 && e == 0, "nor if they are in memory");
+    kd_call6(KD_OBJECT_GRANT, object, 8, 1, KD_READ, 0, 0);
+    view_anew();                        /* the first fault of it keeps the leaf for the others */
+    tap_ok(asks(reads_four, 8, &e) == 3 && e == 0, "nor near a page that the kernel may give");
+    view_anew();
+    tap_ok(asks(reads_then_writes, 8, &e) == 1 && e == 0 && asked_access == 2,
+           "nor is a store free where a load is");
     tap_ok(asks(writes, NEVER, &e) == 1 && e == -EPERM, "what is refused ends the transaction");
     tap_ok(asks(reads, NEVER, &e) == 1 && e == -EPERM, "and is asked for again");
     less = 1;
@@ -215,7 +221,7 @@ static void destroyed(void)
 
 int main(void)
 {
-    tap_plan(25);
+    tap_plan(27);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .closed = true,
                                               .messages = asked_for}),
            "an object that asks");
