@@ -211,7 +211,7 @@ void deadlock(void)
 }
 
 /* Pages 20 and 21 are always equal. */
-static _Atomic int pairs_over, pairs_wrong;
+static _Atomic int pairs_over, pairs_wrong, pairs_read;
 static int write_pair(void *arg)
 {
     (void)arg;
@@ -234,6 +234,7 @@ static void *pairs_main(void *arg)
         if (i % 2) /* it may see a commit of which one page is there */
             run(read_page, (void *)20, KD_DIRTY_READ, 0);
         pairs_wrong += run(read_pair, &wrong, KD_SNAPSHOT, 0) != 0;
+        pairs_read++;
     }
     return NULL;
 }
@@ -252,7 +253,7 @@ void published_at_once(void)
     pthread_t t, t2;
     pthread_create(&t, NULL, pairs_main, NULL);
     pthread_create(&t2, NULL, order_main, NULL);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40 || pairs_read < 16; i++) /* some of these meet a publication */
         run(write_pair, NULL, KD_SERIALISABLE, 0);
     pairs_over = 1;
     pthread_join(t, NULL);
