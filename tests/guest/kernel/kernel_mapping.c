@@ -364,13 +364,15 @@ static void evictions(void)
     tap_ok(ends(&a) == 0 && a.last == 1 && value(40) == 1, "and it comes back at both addresses");
 }
 
-/* One loads pages by the window that another one sends out of memory all the time. */
+/* One loads pages by the window that another one sends out of memory all the time, at once or when
+ * the clock comes to them. */
 static _Atomic int evicting;
 static void *evicts(void *arg)
 {
     for (evicting = 1; evicting;)
         for (unsigned page = 48; page < 56; page++)
-            kd_call4(KD_OBJECT_ADVISE, object, page, 1, KD_ADVISE_DONT_NEED);
+            kd_call4(KD_OBJECT_ADVISE, object, page, 1,
+                     page % 2 ? KD_ADVISE_EVICT : KD_ADVISE_DONT_NEED);
     return arg;
 }
 
