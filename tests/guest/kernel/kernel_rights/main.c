@@ -22,7 +22,7 @@ static void used_is_in_a_tlb(void)
 static void ends_meanwhile(void)
 {
     int bad = 0;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20 && !bad; i++) {
         delay = i * 500;
         other_start(reads_25_and_ends, KD_SERIALISABLE);
         other_reaches(1);
