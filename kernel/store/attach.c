@@ -14,6 +14,7 @@
 
 enum { ATTACHMENTS_MAX = 1024 };
 _Static_assert(sizeof(struct attachment) <= PAGE_BYTES / CLIENTS_A_FRAME, "as it is charged");
+static uint64_t turns;                          /* attachments that there were; atomic */
 
 /* attachment_after finds the place of p's first attachment that ends behind `at`. Attach lock
  * held. */
@@ -234,6 +235,7 @@ static long space_attach(struct process *p, struct object *o, uint32_t rights)
     e = p->dying ? -ESRCH : o->dead ? -EOWNERDEAD : attachment_insert(p, a);
     if (!e) {
         object_get(o);
+        a->turn = __atomic_add_fetch(&turns, 1, __ATOMIC_RELAXED);
         list_push_back(&o->attachments, &a->object_link);
     }
     lock_release(&p->attach_lock);
@@ -284,18 +286,32 @@ void attachments_end_left(struct process *p)
         attachments_end(p);
 }
 
+/* attached_first is the process that has had o attached for the longest, if for so long; a
+ * reference, or NULL. */
+static struct process *attached_first(struct object *o, uint64_t turn)
+{
+    struct process *p = NULL;
+    lock_acquire(&o->lock);
+    list_for(n, &o->attachments) {
+        const struct attachment *first = container_of(n, struct attachment, object_link);
+        if (first->turn <= turn)
+            process_get(p = first->process);
+        break;
+    }
+    lock_release(&o->lock);
+    return p;
+}
+
+/* kd_object_revoke ends the attachments that there are now. Who attaches meanwhile keeps its. */
 OBJECT_CALL(kd_object_revoke, 0)
 {
     enum { LOOK_NS = 100000 };
     (void)a;
+    lock_acquire(&o->lock); /* whatever is in its list has a smaller turn than what comes */
+    uint64_t last = __atomic_load_n(&turns, __ATOMIC_RELAXED);
+    lock_release(&o->lock);
     while (!thread_this()->killed) {
-        struct process *p = NULL;
-        lock_acquire(&o->lock);
-        if (!list_empty(&o->attachments)) {
-            p = list_first(&o->attachments, struct attachment, object_link)->process;
-            process_get(p);
-        }
-        lock_release(&o->lock);
+        struct process *p = attached_first(o, last);
         if (!p)
             return 0;
         if (space_detach(p, o)) /* somebody else ends it, and may wait for this CPU */

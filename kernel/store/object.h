@@ -69,6 +69,7 @@ struct attachment {
     struct object *object;   /* one reference */
     struct process *process, *manager; /* who maps it; who has its port, a reference */
     uint32_t rights;
+    uint64_t turn;           /* they stand in the object's list in this order */
     struct list object_link;
     struct item gone;        /* CLIENT_GONE; the attachment is freed when it was delivered */
 };
