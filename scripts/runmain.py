@@ -490,6 +490,8 @@ def reason_of(args, ended, status, text, errors):
         return EXIT_START, "the store is in use by another QEMU or kstore: leave that one first (`halt`)"
     if status < 0:
         return EXIT_FAULT, f"QEMU was ended by {signal.Signals(-status).name}\n{errors}".strip()
+    if args.stretch and errors.startswith("PANIC: "):
+        return EXIT_PANIC, f"the kernel ran for too long\n{errors}".strip()
     return EXIT_START, f"QEMU ended with status {status}\n{errors}".strip()
 
 

@@ -11,6 +11,7 @@ Prints a table: the bug, the test that found it, how, and the seconds that took.
 a result that is not ok, by a panic (the stale-TLB checker's and assertions), or by a hang, if the patch says that
 this is the bug's symptom. What it would say after the first of these does not matter: a run ends there. A hang is a run
 that has had so much of the host's time: what its threads waited for processors that others had does not count.
+A bug that is not found is asked for again, three times in all; the table says so.
 """
 
 import glob
@@ -29,6 +30,7 @@ from load import load
 
 CPUS = "2"                              # with one, no TLB of another goes stale
 TIME_LIMIT_S, SURE_LIMIT_S = 150, 300    # with a bug; with none
+TRIES = 3                               # where threads must meet, a test finds a bug most times, not each time
 WALL_LIMIT_S = 1800                     # however busy the host is
 TESTS = ["kernel_rights", "kernel_rules", "kernel_txn", "kernel_locks", "kernel_groups", "kernel_spill", "kernel_kills", "kernel_sparse",
          "kernel_ask", "kernel_mapping", "kernel_limit", "kernel_loci", "kernel_recall", "kernel_hungry", "kernel_badges",
@@ -162,7 +164,11 @@ def main():
     failed, rows = 0, []
     for number, (test, bug) in enumerate(runs, 1):
         found, seconds, text = run(test, bug)
-        good = found is None if bug == "none" or bug in SURVIVED else is_found(bug, found)
+        sound, tries = bug == "none" or bug in SURVIVED, 1
+        while not sound and not is_found(bug, found) and tries < TRIES:
+            found, more, text = run(test, bug)
+            seconds, tries = seconds + more, tries + 1
+        good = found is None if sound else is_found(bug, found)
         failed += not good
         name = f"{test} finds nothing where no bug is planted" if bug == "none" else \
             f"{test} gets over {bug}" if bug in SURVIVED else f"{test} finds {bug}"
@@ -170,7 +176,7 @@ def main():
         if not good:
             print("# again: tests/system/kernel-bugs.py", bug if bug != "none" else "")
             print("\n".join("# " + line for line in text.splitlines()[-25:]))
-        rows.append(f"# {bug:<16} {test:<14} {seconds:5.1f} s  {found or 'nothing'}")
+        rows.append(f"# {bug:<16} {test:<14} {seconds:5.1f} s  {found or 'nothing'}{f' (try {tries})' if tries > 1 else ''}")
     print("\n".join(rows))
     return 1 if failed else 0
 
