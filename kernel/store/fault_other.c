@@ -42,16 +42,13 @@ static int kill_for(unsigned flags, vaddr_t at, const char *why, const char *nam
     return -EFAULT;
 }
 
-/* plain_fault serves a fault on an object that is not transactional. `generation`: the process's
- * attach_generation before the object was looked up; if it has changed, nothing is done. */
-static int plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
-                       uint32_t generation)
+/* plain_looks is plain_fault, which ends the wait *w. */
+static int plain_looks(struct object *o, struct view *v, struct page_wait *w, vaddr_t at,
+                       bool write, uint32_t generation)
 {
     struct process *process = process_this();
     uint64_t index = (at - o->base) >> PAGE_SHIFT, vain = 0;
     unsigned slot = (unsigned)(index % LEAF_PAGES);
-    struct page_wait w;
-    page_wait_init(&w, NULL);
     if (!v && !(v = view_plain(process)))
         return -ENOMEM;
     for (;;) {
@@ -66,9 +63,9 @@ static int plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
             lock_release(&l->lock); /* a detach that has passed this leaf would not see the PTE */
             return o->dead ? -EOWNERDEAD : 0; /* who may not touch it any more faults again */
         }
-        if (!page_resident(p) || page_closed(p, false, w.rights, write)) {
+        if (!page_resident(p) || page_closed(p, false, w->rights, write)) {
             unsigned access = (write ? KD_WRITE : KD_READ) | (page_resident(p) ? KD_PAGE_HERE : 0);
-            int e = page_request(&w, l, slot, access, 1, ~0ull);
+            int e = page_request(w, l, slot, access, 1, ~0ull);
             if (e && e != -EAGAIN)
                 return e;
             continue;
@@ -89,6 +86,23 @@ static int plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
         if (!evict_wait(&vain))
             return -ENOMEM;
     }
+}
+
+/* plain_fault serves a fault on an object that is not transactional. `generation`: the process's
+ * attach_generation before the object was looked up; if it has changed, nothing is done. */
+static int plain_fault(struct object *o, struct view *v, vaddr_t at, bool write,
+                       uint32_t generation)
+{
+    struct page_wait w;
+    page_wait_init(&w, NULL);
+    int e = plain_looks(o, v, &w, at, write, generation);
+    struct leaf *l = w.leaf; /* it stays as long as w is in its list */
+    if (l) {
+        lock_acquire(&l->lock);
+        page_wait_over(&w);
+        lock_release(&l->lock);
+    }
+    return e;
 }
 
 /* forbidden tells why an object allows no such touch outside transactions; NULL: it does. */

@@ -13,16 +13,16 @@
 #include "process/vm.h"
 
 /* wait_done ends one wait. Who is given a right stays in the list until it has used it, so that a
- * recall waits for that. */
+ * recall waits for that, and eviction for its next look (EV12). */
 static void wait_done(struct page_wait *w, int error, unsigned rights)
 {
     struct thread *thread = w->thread;
     w->error = error;
     w->rights = (uint8_t)rights;
-    w->due = true; /* EV12 */
-    if (!rights || !w->view)
+    w->due = true;
+    if (!rights)
         page_wait_over(w);
-    __atomic_store_n(&w->done, true, __ATOMIC_RELEASE); /* a wait without a view may be gone now */
+    __atomic_store_n(&w->done, true, __ATOMIC_RELEASE); /* it may be gone now */
     thread_wake(thread);
 }
 

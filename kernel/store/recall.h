@@ -14,7 +14,7 @@ struct page_wait {
     struct leaf *leaf;       /* while it is in the list; leaf lock */
     vaddr_t at;              /* the page, so long; others look at it without the lock */
     struct thread *thread;
-    struct view *view;       /* NULL: no transaction's; it is given its right and forgotten */
+    struct view *view;       /* NULL: no transaction's */
     uint64_t slots;          /* other pages for which it was given the same */
     uint32_t number;         /* of its own question to the manager: odd; 0: another thread asked */
     int error;
