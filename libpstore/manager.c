@@ -181,6 +181,13 @@ int km_dismiss(struct km_object *o, uint64_t process)
     return (int)kd_call3(KD_SPACE_DETACH, (long)process, o->handle, 0);
 }
 
+int km_admitted(struct km_object *o, uint64_t process)
+{
+    long rights = kd_call3(KD_SPACE_RIGHTS, (long)process, o->handle, 0);
+    if (rights <= 0) return (int)rights;
+    return rights & KD_RIGHT_WRITE ? KM_READ | KM_WRITE : KM_READ;
+}
+
 int km_attach(struct km_object *o) { return km_admit(o, (uint64_t)getpid(), o->flags & KM_WRITE); }
 
 int km_end(struct km_object *o, int if_unused)

@@ -172,6 +172,9 @@ int km_protocol(const char *name, const struct km_protocol *p);
  * -EINPROGRESS: something of a dead manager's is there still: the client may ask again. */
 int km_admit(struct km_object *o, uint64_t process, int flags);
 int km_dismiss(struct km_object *o, uint64_t process);
+/* km_admitted returns what the process may touch o for, as km_admit; 0: it may not. An execve ends
+ * what the program before might; `gone` comes later. -ESRCH: there is no such process. */
+int km_admitted(struct km_object *o, uint64_t process);
 
 /* ---- answers: each ends the request ----
  * Not if it fails: km_fail then does. But for -ESTALE (km_below): what was read has a newer version

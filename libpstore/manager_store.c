@@ -70,9 +70,8 @@ static void process_gone(uint64_t process)
 {
     for (int i = 0; i < CONTAINERS_MAX; i++) {
         struct container *c = front.containers[i];
-        const struct opening *o = c ? front_opening(c, process) : NULL;
-        if (!o) continue;
-        front_detach(c, process, o->count);
+        if (!c || !front_opening(c, process)) continue;
+        front_left(c, process);
         closed(c);
     }
 }

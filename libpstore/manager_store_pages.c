@@ -75,8 +75,15 @@ struct opening *front_opening(struct container *c, uint64_t process)
     return NULL;
 }
 
+void front_left(struct container *c, uint64_t process)
+{
+    const struct opening *o = front_opening(c, process);
+    if (o && km_admitted(c->object, process) <= 0) front_detach(c, process, o->count);
+}
+
 int front_attach(struct container *c, uint64_t process, int writes)
 {
+    front_left(c, process);
     struct opening *o = front_opening(c, process);
     if (!o && c->opening_count == OPENINGS_MAX) return -EMFILE;
     if (!o || (writes && !o->writes)) {

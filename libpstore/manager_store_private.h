@@ -36,6 +36,7 @@ int front_make(const struct wire_open *as, struct container **out);
 void front_end(struct container *c);     /* and its pages */
 int front_attach(struct container *c, uint64_t process, int writes);
 void front_detach(struct container *c, uint64_t process, unsigned times);
+void front_left(struct container *c, uint64_t process); /* ends what a program before had open */
 struct opening *front_opening(struct container *c, uint64_t process);
 int front_lease(struct container *c, uint64_t process, uint64_t count, uint64_t *address);
 void front_unlease(struct container *c, uint64_t process, uint64_t address, uint64_t count);
