@@ -19,8 +19,8 @@ kvmcheck = load("kvmcheck.py")
 bochs = load("bochs")
 
 
-def outcome(ended, status, log="", errors="", commands="x", kill_on=None):
-    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9, gdb=None, replay=None)
+def outcome(ended, status, log="", errors="", commands="x", kill_on=None, stretch=None):
+    args = argparse.Namespace(commands=commands, kill_on=kill_on, timeout=9, gdb=None, replay=None, stretch=stretch)
     return run.reason_of(args, ended, status, log, errors)
 
 
@@ -45,6 +45,8 @@ def test_panic_timeout_and_death_have_their_own_statuses():
     assert outcome("timeout", -9)[0] == run.EXIT_TIMEOUT
     assert outcome("ended", -11)[0] == run.EXIT_FAULT
     assert outcome("ended", 1, errors="no such device")[0] == run.EXIT_START
+    assert outcome("ended", 1, errors="PANIC: 5000 instructions without a point", stretch="4000")[0] == run.EXIT_PANIC
+    assert outcome("ended", 1, errors="no such plugin", stretch="4000")[0] == run.EXIT_START
 
 
 def watched(program, timeout):
