@@ -59,13 +59,15 @@ static int write_all(void *unused)
 }
 static void *writer(void *unused) { return (void *)(long)run(write_all, unused, 0, 0); }
 
-/* Takes some more than are free, when the copies are on their way. */
+/* Takes some more than are free, when the copies are on their way; with `all`, than would be if the
+ * pages in memory went, too: these may, whatever the manager does. */
 static const char *const on_their_way = "/tmp/leaving";
-static int hog(void)
+static int hog(bool all)
 {
     child_begun();
     while (access(on_their_way, F_OK)) pause_ms(5);
-    size_t bytes = (frames_free() + HOG_MORE) * KD_PAGE_BYTES;
+    size_t more = HOG_MORE + (all ? system_info().resident_pages : 0);
+    size_t bytes = (frames_free() + more) * KD_PAGE_BYTES;
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return 1;
     for (size_t i = 0; i < bytes; i += KD_PAGE_BYTES) at[i] = 1;
@@ -115,7 +117,7 @@ static int beside(const char *self, int *written)
     pthread_t thread;
     void *result = (void *)1;
     long before = spills;
-    int pid = child_start(self, "hog", NULL);
+    int pid = child_start(self, silent ? "all" : "some", NULL);
     bool begun = child_has_begun(pid);
     stop = false;
     pthread_create(&thread, NULL, writer, NULL);
@@ -134,7 +136,7 @@ int main(int argc, char **argv)
 {
     int written;
     if (argc > 2) keeper(atoi(argv[2]));
-    if (argc > 1) return hog();
+    if (argc > 1) return hog(argv[1][0] == 'a');
     setvbuf(stdout, NULL, _IOLBF, 0);
     tap_plan(5);
     tap_ok(start_manager((struct own_manager){.pages = PAGES, .home_pages = 1,
