@@ -214,7 +214,6 @@ HOT bool can_go(struct leaf *l, uint64_t slot)
     return page_resident(p) && !(p->flags & PAGE_PINNED) &&
            (p->flags & PAGE_DIRTY ? !never_cleaned(l->object) : !p->frame->pins) &&
            !item_copies(l, p) && !(p->versions && version_rough(p->versions)) /* VS4 */ &&
-           !page_due(l, (unsigned)slot) /* EV12 */ &&
            !(p->writer != WRITER_NONE && writer_needs(p, page_address(l, (unsigned)slot)));
 }
 
@@ -306,6 +305,7 @@ enum look clock_look(struct candidate *c, struct list *gone)
         can |= (uint64_t)can_go(l, s) << s;
         dirty |= (uint64_t)(l->pages[s].flags & PAGE_DIRTY) << s;
     }
+    can &= ~pages_due(l); /* EV12 */
     uint64_t freed = gone && !used ? pages_evict(l, can & ~dirty, gone, &used) : 0;
     uint64_t rest = here ? (can | one) & ~freed : 0;
     if (rest)
@@ -330,6 +330,7 @@ unsigned evict_now(struct leaf *l, unsigned slot, unsigned end, void *count)
     lock_acquire(&l->lock);
     for (; slot < end; slot++)
         slots |= (uint64_t)(!(l->pages[slot].flags & PAGE_DIRTY) && can_go(l, slot)) << slot;
+    slots &= ~pages_due(l); /* EV12 */
     *(long *)count += __builtin_popcountll(pages_evict(l, slots, &gone, NULL));
     lock_release(&l->lock);
     frames_free(&gone); /* EV4 */

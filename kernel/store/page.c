@@ -94,15 +94,16 @@ int page_request(struct page_wait *w, struct leaf *l, unsigned slot, unsigned ac
         if (!e && w->view && w->view->doom)
             e = -EINTR;
     }
-    __atomic_store_n(&w->due, false, __ATOMIC_RELAXED);
     /* PO1: the page may have come with its neighbours while the request is still queued, or while a
      * receiver, which has the port's lock, reads it */
     if (__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&w->due, false, __ATOMIC_RELAXED);
         (void)(w->number && port_withdraw(o->port, &w->item));
         return w->error == -EINTR ? -EAGAIN : w->error;
     }
     lock_acquire(&l->lock); /* it stays as long as w is in its list, and then for this look (LF2) */
     bool unseen = w->number && port_withdraw(o->port, &w->item);
+    w->due = false; /* it may have been given the page just now */
     if (w->done) {
         e = w->error;
     } else {

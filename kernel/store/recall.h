@@ -47,16 +47,14 @@ static inline void page_wait_init(struct page_wait *w, struct view *v)
     w->view = v;
     w->at = w->slots = w->rights = 0;
 }
-/* page_due tells whether the page was given to a fault whose thread has not run since. Leaf
+/* pages_due tells which pages were given to faults whose threads have not run since. Leaf
  * locked. */
-static inline bool page_due(const struct leaf *l, unsigned slot)
+static inline uint64_t pages_due(const struct leaf *l)
 {
-    list_for(n, &l->waits) {
-        const struct page_wait *w = container_of(n, struct page_wait, link);
-        if (w->slot == slot && __atomic_load_n(&w->due, __ATOMIC_RELAXED))
-            return true;
-    }
-    return false;
+    uint64_t slots = 0;
+    list_each(const struct page_wait, w, &l->waits, link)
+        slots |= (uint64_t)__atomic_load_n(&w->due, __ATOMIC_RELAXED) << w->slot;
+    return slots;
 }
 /* page_wait_over: the fault goes on or ends, and is in no list any more. Leaf locked. */
 static inline void page_wait_over(struct page_wait *w)

@@ -3,9 +3,9 @@
  *
  * Aim     where a container may have few pages in memory, and more pages come with one that was
  *         asked for than it may have, nobody asks for that one twice.
- * Method  This process is the manager of the object. It answers each question with the page and
- *         many before it, in one call, in which the last page comes first. With one CPU the fault,
- *         whose thread is nice, runs when all of them have come.
+ * Method  This process is the manager of two objects, one without transactions. It answers each
+ *         question with the page and many before it, in one call, in which the last page comes
+ *         first. With one CPU the fault, whose thread is nice, runs when all of them have come.
  */
 #include <sys/resource.h>
 
