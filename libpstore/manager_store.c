@@ -34,6 +34,12 @@ static int layout_agrees(const struct wire_open *made, const struct wire_open *a
                              made->version == asked->version);
 }
 
+/* closed ends a scratch container that nobody has open any more. */
+static void closed(struct container *c)
+{
+    if (front.is.scratch && c->opening_count == 0) front_end(c);
+}
+
 static int serve_open(struct km_message *m)
 {
     struct wire_open *r = m->data;
@@ -49,7 +55,10 @@ static int serve_open(struct km_message *m)
     if (make) e = front_make(r, &c);
     if (e) return e;
     e = front_attach(c, m->process, writes != 0);
-    if (e && make) front_end(c);
+    if (e && make)
+        front_end(c);
+    else if (e)
+        closed(c); /* what the program before had open has ended */
     if (e) return e;
     const struct named *root = front_name(c, "\1root");
     out.opened = (struct wire_opened){.container = c->id, .base = c->base, .pages = front.is.pages,
@@ -58,12 +67,6 @@ static int serve_open(struct km_message *m)
                                       .form = {[WIRE_FORM_ENCODER] = KD_ENCODER_DIFF}};
     answer(m, sizeof out.opened);
     return 0;
-}
-
-/* closed ends a scratch container that nobody has open any more. */
-static void closed(struct container *c)
-{
-    if (front.is.scratch && c->opening_count == 0) front_end(c);
 }
 
 static void process_gone(uint64_t process)
