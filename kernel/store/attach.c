@@ -4,6 +4,8 @@
  * AT1  A process's attachments are an array, sorted by address; no two overlap. Each object has a
  *      list of its own.
  * AT2  What lies at the addresses of a dead object of a process is attached when that is swept.
+ * AT3  A revoke ends each attachment that there is when it begins, and goes on for none that comes
+ *      later: a client that attaches again keeps no manager in the kernel.
  *
  * Locks: object->lock, then process attach_lock; both to change an attachment.
  */
@@ -286,23 +288,24 @@ void attachments_end_left(struct process *p)
         attachments_end(p);
 }
 
-/* attached_first is the process that has had o attached for the longest, if for so long; a
- * reference, or NULL. */
-static struct process *attached_first(struct object *o, uint64_t turn)
+/* attached_until returns the process of o's first attachment, if that has this turn or an earlier
+ * one; a reference, or NULL. */
+static struct process *attached_until(struct object *o, uint64_t turn)
 {
     struct process *p = NULL;
     lock_acquire(&o->lock);
-    list_for(n, &o->attachments) {
-        const struct attachment *first = container_of(n, struct attachment, object_link);
-        if (first->turn <= turn)
-            process_get(p = first->process);
-        break;
+    if (!list_empty(&o->attachments)) {
+        const struct attachment *a = list_first(&o->attachments, struct attachment, object_link);
+        p = a->turn <= turn ? a->process : NULL;
     }
+    if (p)
+        process_get(p);
     lock_release(&o->lock);
     return p;
 }
 
-/* kd_object_revoke ends the attachments that there are now. Who attaches meanwhile keeps its. */
+/* kd_object_revoke ends the attachments that there are now, and waits for none that come
+ * meanwhile. */
 OBJECT_CALL(kd_object_revoke, 0)
 {
     enum { LOOK_NS = 100000 };
@@ -311,7 +314,7 @@ OBJECT_CALL(kd_object_revoke, 0)
     uint64_t last = __atomic_load_n(&turns, __ATOMIC_RELAXED);
     lock_release(&o->lock);
     while (!thread_this()->killed) {
-        struct process *p = attached_first(o, last);
+        struct process *p = attached_until(o, last);
         if (!p)
             return 0;
         if (space_detach(p, o)) /* somebody else ends it, and may wait for this CPU */

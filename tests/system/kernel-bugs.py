@@ -48,8 +48,8 @@ ALL_OF = {"kernel_kills": "kernel_kills all", "kernel_history": "TEST_TIER=long;
 tool = load("scripts/bugs")
 runner = load("scripts/test")
 HEADS = {name: tool.head("kernel", name) for name in tool.names("kernel")}
-# what is no error of the kernel's, which it must get over: the test finds nothing
 NO_START = 120                          # of scripts/run: something is not built
+# what is no error of the kernel's, which it must get over: the test finds nothing
 SURVIVED = {name for name, head in HEADS.items() if "Survived" in head}
 
 

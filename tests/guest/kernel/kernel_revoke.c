@@ -1,5 +1,5 @@
 /*
- * kernel_revoke.c - KD_OBJECT_REVOKE while the object is attached again and again.
+ * kernel_revoke.c - AT3: KD_OBJECT_REVOKE while the object is attached again and again.
  *
  * Aim     it ends each attachment that there was when it was called, once, and then returns: who
  *         attaches again keeps no manager in the kernel.
