@@ -96,12 +96,19 @@ def test_a_part_gives_its_cpus_to_each_item_and_closes_with_its_counts():
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         four, two = runner.run_part("a part", [item], 1, 4), runner.run_part("another", [item], 1)
-    assert (four[:2], two[:2]) == ((2, 0), (1, 1)), (four, two)
+    assert (four[:2], two[:2]) == ((2, []), (1, ["runner-cpus: not ok 2"])), (four, two)
     assert list(four[2]) == ["runner-cpus"], four
     lines = said.getvalue().splitlines()
     assert lines[0].startswith("[1/1] runner-cpus: 2 passed, 0 failed"), lines
     assert lines[1].startswith("a part: 1 programs, 2 passed, 0 failed"), lines
     assert "    again: scripts/test --only runner-cpus" in lines, lines
+
+
+def test_the_last_lines_name_what_failed():
+    two = ["one: not ok 1 - a", "other: not ok - b"]
+    assert runner.what_failed(two) == ["what failed:", *two]
+    many = runner.what_failed([f"it: not ok {n}" for n in range(100)])
+    assert len(many) == runner.SAID + 2 and many[-1] == f"and {100 - runner.SAID} more, above", many
 
 
 def test_an_item_that_waits_runs_beside_the_others():
@@ -118,7 +125,7 @@ def test_an_item_that_waits_runs_beside_the_others():
                 passed, failed, _ = runner.run_part("a part", items, 2)
         finally:
             runner.waits = before
-    assert (passed, failed) == (3, 0), (passed, failed)
+    assert (passed, failed) == (3, []), (passed, failed)
 
 
 def test_what_waits_runs_several_at_a_time_when_all_others_have_ended():
@@ -132,7 +139,7 @@ def test_what_waits_runs_several_at_a_time_when_all_others_have_ended():
                 passed, failed, took = runner.run_part("a part", items, 2)
         finally:
             runner.waits = before
-    assert (passed, failed, len(took)) == (4, 0, 4), (passed, failed, took)
+    assert (passed, failed, len(took)) == (4, [], 4), (passed, failed, took)
 
 
 def counted(script, table, slack="2"):

@@ -3,6 +3,7 @@
 # one commit after the other, and looks whether what was acknowledged is there: while the spare dies and
 # comes back, while the home dies and comes back, and while the two are cut off from each other, with the
 # witness at the side of either. There is one home each time, and a copy that comes back joins as it is.
+# The machine that counts begins when the two are a pair (`store status --wait`): it finds the container exported then.
 # Waits: for leases, and for links that are cut off.
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
@@ -16,7 +17,7 @@ plan() {
     build/host/kstore create --quiet --size 64M "$store.a" && cp "$store.a" "$store.b"
     scripts/sites --verbose --timeout 400 - >"$TEST_TMP/$name" 2>&1 <<PLAN
 site c --no-store $common : $3
-server a --store $store.a --log $store.a.log $common : shared box create=8; store export box c write; ${5:-$ends}
+server a --store $store.a --log $store.a.log $common : shared box create=8; store status --wait; store export box c write; ${5:-$ends}
 server b --store $store.b --log $store.b.log $common ${7:-} : ${6:-$ends}
 server w --store $store.w --store-size 64M --zone 7 $common : $ends
 link a b
@@ -44,13 +45,13 @@ sound() {
     done
 }
 
-# How many commits, and at which frame the home is cut off.
-ups=600 few=120 parts=80
-[ "${TEST_TIER:-test}" != long ] || ups=900 few=400 parts=250
+# How many commits, and at which of them the home is cut off.
+ups=600 few=120 parts=60
+[ "${TEST_TIER:-test}" != long ] || ups=900 few=400 parts=200
 # In `make test` the deaths and the rest of these take turns, day by day.
 deaths() {
     plan deaths 1000 "shared a:box open ups=$ups pause=$((4000 * ${TEST_SLACK:-1})); sleep 12; shared a:box ups=5" \
-        "at c>a 60 kill b again
+        "at c>a commit 40 kill b again
 at b>a 330 kill a again after=5000"
     is "nothing acknowledged is lost while the spare dies, and then the home" "counted to $ups
 counted to $((ups + 5))" "$(said deaths | grep counted)"
@@ -64,8 +65,8 @@ counted to $((ups + 5))" "$(said deaths | grep counted)"
 
 cut_off() {
     plan there 1000 "shared a:box open ups=$few; sleep 6; shared a:box ups=5" \
-        "at c>a $parts part a w ms=5000
-at c>a $((parts + 1)) part a b ms=5000"
+        "at c>a commit $parts part a w ms=5000
+at c>a commit $((parts + 1)) part a b ms=5000"
     is "with the witness at the spare's side that goes on" "counted to $few
 counted to $((few + 5))" "$(said there | grep counted)"
     ok "the home ends, for its lease is over" grep -q 'home no more: its lease is over' "$TEST_TMP/there.a.log"
@@ -93,8 +94,8 @@ if [ "${TEST_TIER:-test}" != long ]; then
 fi
 
 plan here 1000 "shared a:box open ups=400; sleep 6; shared a:box ups=5" \
-    "at c>a 250 part b w ms=5000
-at c>a 251 part a b ms=5000"
+    "at c>a commit 200 part b w ms=5000
+at c>a commit 201 part a b ms=5000"
 is "cut off from each other, the home that reaches the witness goes on" "counted to 400
 counted to 405" "$(said here | grep counted)"
 ! quiet here 0 || is "it is the only one" "1 1 0" "$(homes "$TEST_TMP/here.a.log" | wc -w) $(grep -c 'store: home in the' "$TEST_TMP/here.a.log") \

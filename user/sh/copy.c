@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <katydid/call.h>
 #include <pstore.h>
@@ -63,12 +64,38 @@ static void recast(const struct io *io, const struct copy_recast *r)
         dprintf(io->out, "             there will be none: %s\n", ps_strerror(r->error));
 }
 
-int store_status(const struct io *io)
+static int status_ask(struct copy_status *s)
+{
+    struct kd_message m = {.kind = COPY_STATUS, .buffer = s, .buffer_bytes = sizeof(*s),
+                           .handle = -1};
+    return ask(&m);
+}
+
+/* The two copies are a pair: a home with its spare, as the witness knows. A manager that starts
+ * again meanwhile, in another role, is away for a moment. */
+static int pair_wait(struct copy_status *s)
+{
+    const struct timespec pause = {.tv_nsec = 50000000};
+    int error = status_ask(s);
+    bool is_copy = !error;
+    while (is_copy && (error || (!s->error && !(s->named &&
+                                                (s->is == COPY_HOME || s->is == COPY_SPARE))))) {
+        nanosleep(&pause, NULL);
+        error = status_ask(s);
+    }
+    return error;
+}
+
+/* store status [--wait]: what this copy is; or what it is as soon as the two are a pair. */
+int store_status(const struct io *io, char **words)
 {
     struct copy_status s;
-    struct kd_message m = {.kind = COPY_STATUS, .buffer = &s, .buffer_bytes = sizeof(s),
-                           .handle = -1};
-    int error = ask(&m);
+    bool wait = words[0] && strcmp(words[0], "--wait") == 0;
+    if (words[0] && (!wait || words[1])) {
+        dprintf(io->error, "use: store status [--wait]\n");
+        return 2;
+    }
+    int error = wait ? pair_wait(&s) : status_ask(&s);
     if (error)
         return failed(io, "status", error);
     dprintf(io->out, "role         %s%s%s\n", s.is <= COPY_OUT ? roles[s.is] : "?",
@@ -94,7 +121,7 @@ int store_status(const struct io *io)
                     ? "the home's log has no more what this copy lacks: switch it off, and put a "
                       "copy of the home's store here (`store backup` there makes one)"
                     : ps_strerror(s.error));
-    return 0;
+    return wait && s.error;
 }
 
 int store_take_over(const struct io *io, char **words)

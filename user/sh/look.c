@@ -253,8 +253,8 @@ static int store_usage(const struct io *io)
                        "    PROGRAM and its arguments: that one does from now on; with -: the\n"
                        "    store does\n"
                        "    store export NAME SITE read|write: another site may open it\n"
-                       "    store status, store take-over, store recast NAME LIKE: of one of two\n"
-                       "    copies (spare.md)\n");
+                       "    store status [--wait], store take-over, store recast NAME LIKE: of\n"
+                       "    one of two copies (spare.md)\n");
     return 2;
 }
 
@@ -334,8 +334,8 @@ int do_store(const struct io *io, int argc, char **argv)
         return store_backup(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "export") == 0)
         return store_export(io, argv + 2);
-    if (argc == 2 && strcmp(argv[1], "status") == 0)
-        return store_status(io);
+    if (argc > 1 && strcmp(argv[1], "status") == 0)
+        return store_status(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "take-over") == 0)
         return store_take_over(io, argv + 2);
     if (argc > 1 && strcmp(argv[1], "recast") == 0)

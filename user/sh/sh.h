@@ -70,7 +70,7 @@ builtin_fn *builtin_find(const char *name, bool *lasts);
 int builtin_run(const struct io *io, int argc, char **argv); /* one that there is */
 /* look.c */
 int store_export(const struct io *io, char **words);   /* export.c */
-int store_status(const struct io *io);                  /* copy.c */
+int store_status(const struct io *io, char **words);    /* copy.c */
 int store_take_over(const struct io *io, char **words);
 int store_recast(const struct io *io, char **words);
 struct kd_message;
