@@ -10,7 +10,6 @@
 enum { PAGES = 128, LONG_MS = 20000, WAITERS = 4 };
 #include "own_manager.h"
 #include <sched.h>
-
 enum { RW = KD_READ | KD_WRITE };
 static int site_port;
 static _Atomic long recalled, asked;
@@ -254,25 +253,26 @@ static void in_turn(void)
 
 static void many(void)
 {
-    hear_all();
-    for (unsigned page = 30; page < 32; page++)
-        works(reads, page);
-    struct waiter *a = waits(0, stores, 30), *b;
-    queue_of(30, 1);
-    b = waits(1, stores, 31);
-    queue_of(31, 1);
     struct kd_message m = {0};
-    bool more = false;
-    for (int i = 0; i < 2 && !more; i++) {
+    struct waiter *a = NULL, *b = NULL;
+    bool given = true;
+    /* A view stands in its queue a moment before its holder is told: each may be told alone. */
+    for (int tries = 0; tries < 50 && given && !m.word[6]; tries++) {
+        given = !a || (releases(0, PAGES, 0) == 0 && ends_well(a) && ends_well(b));
+        hear_all();
+        works(reads_two, 30);
+        a = waits(0, stores, 30);
+        queue_of(30, 1);
+        b = waits(1, stores, 31);
+        queue_of(31, 1);
         kd_call3(KD_PORT_RECEIVE, site_port, (long)&m, LONG_MS);
-        more = m.word[6];
     }
     long n = kd_call3(KD_VIEW_LIST, (long)list, KD_VIEW_MAX, 0), listed = 0;
     for (long i = 0; i < n; i++)
         listed += list[i].waits[holder_number / 64] >> holder_number % 64 & 1 &&
                   list[i].want == 1;
-    tap_ok(more && listed == 2 && told_nothing(), "one notice stands for all, who are listed");
-    tap_ok(releases(0, PAGES, 0) == 0 && ends_well(a) && ends_well(b),
+    tap_ok(m.word[6] && listed == 2 && told_nothing(), "one notice stands for all, who are listed");
+    tap_ok(given && releases(0, PAGES, 0) == 0 && ends_well(a) && ends_well(b),
            "and all is given up at once");
 }
 
