@@ -16,7 +16,7 @@
 #define PAGES 512                           /* the reach of one page table */
 #include "own_manager.h"
 
-enum { EACH = 64 };                         /* a page of each leaf */
+enum { EACH = 64, SHORT_MS = 50, LONG_MS = 20000 }; /* a page of each leaf */
 static struct context reader, other, writer;
 static int said[2], heard[2], beside;
 
@@ -109,7 +109,7 @@ static void number_of_another(void)
     in_view(&writer);                       /* it has its number before that of the other is free */
     tap_ok(end_of(child(object, reads_and_ends)) == 0, "a process has read the first, and ended");
     pid_t pid = child(beside, reads_on);
-    tap_ok(hears() && run(store, (void *)1, 0, 200) == 0,
+    tap_ok(hears() && run(store, (void *)1, 0, LONG_MS) == 0,
            "a writer of the first does not meet a reader of the second");
     tap_ok(kd_call3(KD_OBJECT_DESTROY, object, 0, 0) == 0, "the first dies");
     go_on();
@@ -166,11 +166,11 @@ static void had_the_first(void)
     go_on();
     tap_ok(heard_it && gone == 1 && d == 0 && e == 0 && hears(),
            "another process had it, too, and reads all of the second (%ld, %ld)", d, e);
-    is(run(store, (void *)EACH, 0, 50), 0, "a writer of the first one does not meet it");
+    is(run(store, (void *)EACH, 0, LONG_MS), 0, "a writer of the first one does not meet it");
     e = kd_call3(KD_OBJECT_DESTROY, object, 0, 0);
     object = beside;
     long f = kd_call3(KD_SPACE_ATTACH, getpid(), beside, KD_RIGHT_READ | KD_RIGHT_WRITE);
-    long g = run(store, (void *)EACH, 0, 50);
+    long g = run(store, (void *)EACH, 0, SHORT_MS);
     tap_ok(e == 0 && f == 0 && g == -ETIMEDOUT,
            "the first dies, what that transaction has read stays shut (%ld, %ld, %ld)", e, f, g);
     go_on();
@@ -204,7 +204,7 @@ static void lost_in_its_commit(void)
     go_on();
     tap_ok(made && heard_it && d == 0 && e == 0 && hears(),
            "a process lost the first while it committed, stores to the second (%ld, %ld)", d, e);
-    is(run(store, (void *)1, 0, 50), 0, "a writer of the first one does not meet it");
+    is(run(store, (void *)1, 0, LONG_MS), 0, "a writer of the first one does not meet it");
     is(kd_call3(KD_OBJECT_DESTROY, object, 0, 0), 0, "the first dies");
     object = beside;
     go_on();

@@ -19,7 +19,7 @@
 #include "user/managers/clone.h"
 #include "user/start.h"
 
-enum { NODES = 600, KILLS = 6 };
+enum { NODES = 600, KILLS = 6, SHORT_MS = 60, LONG_MS = 20000 };
 struct node { struct node *next; long value; char other[1500]; };
 struct list { struct node *first; long count; };
 static ps_container *c;
@@ -97,9 +97,9 @@ static int write_original(void *unused)
     ((struct list *)ps_root(c))->count++;
     return 0;
 }
-static int try_original(void)
+static int try_original(unsigned ms)
 {
-    struct ps_options o = {.timeout_ms = 60};
+    struct ps_options o = {.timeout_ms = ms};
     return ps_transaction_opt(write_original, NULL, &o);
 }
 
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     tap_ok(add_to_clone(1000) == 0 && sum_of(1) == first + 1000 * each, "it is changed");
     is(sum_of(0), first, "the original is not");
     tap_ok(add_to_clone(-7) == -ECANCELED && sum_of(1) == first + 1000 * each, "an abort undoes");
-    is(try_original(), -ETIMEDOUT, "nobody writes the original meanwhile");
+    is(try_original(SHORT_MS), -ETIMEDOUT, "nobody writes the original meanwhile");
     clients(argv[0], each);
     long was = sum_of(1);
     uint64_t evictions = system_info().evictions;
@@ -145,7 +145,8 @@ int main(int argc, char **argv)
            "pages leave memory, and all is as it was");
     kd_call3(KD_PROCESS_KILL, manager, 9, 0);
     kd_call3(KD_PROCESS_WAIT, manager, 0, 0);
-    tap_ok(sum_of(1) < 0 && try_original() == 0, "with its manager the clone and the lock end");
+    tap_ok(sum_of(1) < 0 && try_original(LONG_MS) == 0,
+           "with its manager the clone and the lock end");
     is(kd_call3(KD_CHECK, 0, 0, 0), 0, "kcheck");
     return tap_end();
 }
