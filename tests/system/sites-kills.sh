@@ -16,12 +16,12 @@ site() { # NAME OPTIONS ... COMMANDS: what it prints in $TEST_TMP/NAME
 
 site home --store "$TEST_TMP/store" --listen "$TEST_TMP/socket" \
     'shared box create=8; store export box far write
-     shared box upto=15 kill:agent upto=30 kill:link upto=45 kill:agent upto=60 kill:remote upto=70 kill:agent upto=160 await=9 ups=5 moves=20 total' &
+     shared box upto=15 kill:agent upto=30 kill:link upto=45 kill:agent upto=60 kill:remote upto=70 kill:agent upto=160 await=9 lost ups=5 moves=20 total' &
 until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
 site far --no-store --join "$TEST_TMP/socket" --kill-on 'the machine ends now' \
     'shared home:box open ups=80
      shared home:box upto=95 kill:remote upto=110 kill:link upto=125 kill:remote & shared home:box ups=80; wait
-     shared home:box open moves=20 total phase=9 moves=5; echo the machine ends now; sleep 100'
+     shared home:box open moves=20 total moves=5 phase=9; echo the machine ends now; sleep 100'
 wait
 
 lines() { grep -v '^\[\|ends now' "$TEST_TMP/$1"; }
