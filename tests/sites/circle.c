@@ -235,9 +235,10 @@ static int counts(void)
         snprintf(store, sizeof store, "%.*s/store", (int)strcspn(name[i], ":"), name[i]);
         long port = kd_call3(KD_NAME_FIND, (long)store, 0, 0);
         if (port < 0 || kd_call3(KD_PORT_CALL, port, (long)&m, 0)) return -ENOENT;
-        printf("%llu SNAP, %llu there, %llu rounds, %llu refused\n",
+        printf("%llu SNAP, %llu there, %llu rounds, %llu refused, %llu given\n",
                (unsigned long long)m.word[0], (unsigned long long)m.word[4],
-               (unsigned long long)m.word[5], (unsigned long long)m.word[6]);
+               (unsigned long long)m.word[5], (unsigned long long)m.word[6],
+               (unsigned long long)m.word[7]);
         kd_call3(KD_HANDLE_CLOSE, port, 0, 0);
     }
     return 0;

@@ -6,7 +6,7 @@
 # shellcheck source=scripts/tap.sh
 . "$(dirname "$0")/../../scripts/tap.sh"
 cd "$ROOT" || exit 1
-common="--cpus 1 --memory 96 --link lease=20000 --allow processes --add build/tests/sites/circle"
+common="--cpus 1 --memory 96 --link lease=20000 --allow processes --add build/tests/sites/circle --add build/tests/sites/shared"
 times=1
 [ "${TEST_TIER:-test}" != long ] || times=10
 
@@ -14,27 +14,27 @@ home() { # NAME OTHER OTHER COMMANDS: its store is $TEST_TMP/NAME
     echo "server $1 $common --store $TEST_TMP/$1 : circle box : create; store export box $2 write; store export box $3 write; $4"
 }
 run() { # NAME
-    scripts/sites --timeout 150 "$TEST_TMP/plan" >"$TEST_TMP/said" 2>&1
+    scripts/sites --timeout 400 "$TEST_TMP/plan" >"$TEST_TMP/said" 2>&1
 }
 counted() { grep -c "^$1: $2" "$TEST_TMP/said"; }
-few_refused() { # OF: looks that had no part at the homes, which a busy host makes; they are right all the same
-    local refused
-    refused=$(sed -n 's/^c: .* \([0-9]*\) refused/\1/p' "$TEST_TMP/said" | sort -n | tail -1)
-    ok "looks have had a part at each home (all but ${refused:-?} of $1)" test "${refused:-$1}" -lt "$1"
+some_given() { # a busy host makes looks that had no part at the homes, perhaps more than others; they are right all the same
+    local given
+    given=$(sed -n 's/^c: .* \([0-9]*\) given/\1/p' "$TEST_TMP/said" | sort -n | tail -1)
+    ok "looks have had a part at each home (${given:-0})" test "${given:-0}" -gt 0
 }
 explain() { sed 's/^/# /' "$TEST_TMP/said" | tail -30; }
 
-moves=$((20 * times)) looks=$((8 * times))
+moves=$((20 * times)) looks=$((8 * times)) looked="shared c:end open ups=1"    # of two: the third machine ends when both have
 if today 0 3; then
-    {   home a b c "circle box b:box c:box : open until=$moves counts; sleep 1000"
-        home b a c "circle box a:box c:box : open until=$moves counts; sleep 1000"
-        echo "site c $common --store $TEST_TMP/c : circle box : create; store export box a write; store export box b write; circle box a:box b:box : open moves=$moves looks=20 counts; sleep 15"
+    {   home a b c "circle box b:box c:box : open until=$moves counts; $looked; sleep 1000"
+        home b a c "circle box a:box c:box : open until=$moves counts; $looked; sleep 1000"
+        echo "site c $common --store $TEST_TMP/c : circle box : create; shared end create=1; store export box a write; store export box b write; store export end a write; store export end b write; circle box a:box b:box : open moves=$moves looks=20 counts; shared end upto=2"
         printf 'link a b\nlink a c\nlink b c\n'
     } >"$TEST_TMP/plan"
     run
     is "beside transfers of one machine each look of the two others has the sum" 2 "$(grep -c '^[ab]: .* looks' "$TEST_TMP/said")"
     is "and the transfers went on" 1 "$(counted c "$moves moves")"
-    few_refused 20
+    some_given
     explain
     for store in a b c; do
         ok "store $store is as it should be" build/host/kstore check --strict --quiet "$TEST_TMP/$store"
@@ -52,7 +52,7 @@ if today 1 3; then
     run
     is "homes that commit all the time: of two commits, one behind the other, none is seen without the first" 1 "$(counted c "$looks looks in order")"
     is "and the commits go on" 1 "$(counted c "$looks chains")"
-    few_refused "$looks"
+    some_given
     rounds=$(sed -n 's/^c: .* \([1-9][0-9]*\) rounds.*/\1/p' "$TEST_TMP/said" | head -1)
     ok "homes were asked more than once for a look (${rounds:-0} rounds)" test "${rounds:-0}" -gt "$looks"
     explain

@@ -23,8 +23,8 @@ enum { REMOTE_COUNTS = 0x1000,
                          * moment; in the session asked for, called back, given back, denied,
                          * commits */
        REMOTE_SNAPSHOTS, /* -> words: SNAP, SNAP_END, GET_OLD, OLD in the session; snapshots of the
-                          * home that there are; of several homes, led here: rounds, and those
-                          * that were refused */
+                          * home that there are; of several homes, led here: rounds, those
+                          * that were refused, and that were not */
        REMOTE_PAGES,    /* -> word0: pages that came, in the session */
 };
 /* From the manager of another home's containers here, or this one, that leads a snapshot of
@@ -153,6 +153,6 @@ void *snapshots_look(void *unused);     /* a thread: ends those that nobody sees
 /* ---- remote_several.c: snapshots of several stores ---- */
 int several_asked(const struct kd_message *m);  /* 1: it is answered later; -EAGAIN, -EINVAL */
 void *several_work(void *site);         /* a thread */
-void several_counted(uint64_t word[2]); /* rounds; those that were refused */
+void several_counted(uint64_t word[3]); /* rounds; snapshots refused; snapshots given */
 
 #endif

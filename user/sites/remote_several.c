@@ -42,7 +42,7 @@ static unsigned first_job, job_count;
 static struct several points[POINTS_MAX];   /* handle 0: free; the thread's alone */
 static struct part late[LATE_MAX];          /* not dropped in time: the thread's alone */
 static unsigned late_count;
-static unsigned rounds, refused;            /* for counts */
+static unsigned rounds, refused, given;     /* for counts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t due = PTHREAD_COND_INITIALIZER;
 static char own[STORE_NAME_BYTES];
@@ -170,6 +170,7 @@ static void begin(struct job *j)
     if (reply.status == 0) {
         reply.handle = s->handle;
         reply.handle_rights = KD_RIGHT_READ;
+        __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED);
     } else {
         if (s < points + POINTS_MAX) s->handle = 0;
         __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
@@ -222,8 +223,9 @@ void *several_work(void *site)
     return site;
 }
 
-void several_counted(uint64_t word[2])
+void several_counted(uint64_t word[3])
 {
     word[0] = __atomic_load_n(&rounds, __ATOMIC_RELAXED);
     word[1] = __atomic_load_n(&refused, __ATOMIC_RELAXED);
+    word[2] = __atomic_load_n(&given, __ATOMIC_RELAXED);
 }
