@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../host"))
 import tap
@@ -76,6 +77,14 @@ def long_frames_that_are_lost_or_changed_end_the_session():
 def long_a_guest_that_is_killed_and_started_again():
     said = run(site("a", "echoes b frames=60 again; sites -v") + server("b") + "link a b\nat a>b 30 kill b again\n")
     assert "a: a to b: 60 frames" in said and sessions(said) >= 2, said
+
+
+def test_a_run_ends_while_a_server_is_to_be_started_again():
+    """In a minute; or just now: that one is ended, too."""
+    begin = time.monotonic()
+    for after in 60000, 700:
+        run(site("a", "sleep 1") + server("b") + f"link a b\nat a>b 1 kill b again after={after}\n")
+    assert time.monotonic() - begin < TIMEOUT_S / 2
 
 
 def long_a_guest_that_stands_still_is_lost_and_comes_back():
