@@ -25,8 +25,9 @@ ok "the store is as it should be" build/host/kstore check --strict --quiet "$TES
 
 # keys 0 to 39 in odd ones of four shards, as shards_of says
 odd=$(python3 -c 'print(sum(1 for k in range(40) if ((k * 0x9e3779b97f4a7c15 % 2**64 >> 32) * 4 >> 32) % 2))')
-guest home --site home --link lease=5000 --store "$TEST_TMP/home.store" --listen "$TEST_TMP/socket" \
-    "shards shards=4 add=40; store export shards.1 far write; store export shards.3 far write; shards shards=4 until=$((40 + odd)) sum" &
+# the home stays until the other site, which has still to read there, has gone
+guest home --site home --link lease=5000 --store "$TEST_TMP/home.store" --listen "$TEST_TMP/socket" --add build/tests/sites/shared \
+    "shards shards=4 add=40; store export shards.1 far write; store export shards.3 far write; shards shards=4 until=$((40 + odd)) sum; shared none lost" &
 until [ -S "$TEST_TMP/socket" ]; do sleep 0.05; done
 guest far --site far --link lease=5000 --store "$TEST_TMP/far.store" --join "$TEST_TMP/socket" \
     "shards shards=4 far=home until=$odd add=40 sum" &
