@@ -32,7 +32,7 @@ def traced():
     address = os.path.join(TMP, "socket")
     home = site("home", "--store", os.path.join(TMP, "store"), "--store-size", "64M", "--listen", address, "-c",
                 "shared box create=8; store export box far write; trace -o /export/home.trace shared box await=9; "
-                "shared box await=10; sites -v; shared box phase=11 await=12")
+                "shared box await=10; sites -v; shared box phase=11 await=12 lost")
     while not os.path.exists(address) and home.poll() is None:
         time.sleep(0.02)
     far = site("far", "--no-store", "--join", address, "-c",
