@@ -16,7 +16,8 @@
 #define PAGES 512                           /* the reach of one page table */
 #include "own_manager.h"
 
-enum { EACH = 64, SHORT_MS = 50, LONG_MS = 20000 }; /* a page of each leaf */
+enum { EACH = 64 };                         /* a page of each leaf */
+enum { SHORT_MS = 50, LONG_MS = 20000 };
 static struct context reader, other, writer;
 static int said[2], heard[2], beside;
 
