@@ -50,7 +50,7 @@ long)
         build/tests/model-items sweep $((200 * ${TIMES:-1})) "${SEED:-1}" || exit 1 ;;
 esac
 case ${TEST_TIER:-test} in
-check) LIMIT=200000 "$MODEL" check ;;
+check) LIMIT=15000 "$MODEL" check ;;
 test)
     LIMIT=15000 "$MODEL" check || exit 1
     for rule in BUG_LAZY_ORDER BUG_LAZY_HOME \

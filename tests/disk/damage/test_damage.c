@@ -33,10 +33,10 @@ static const struct { enum picture_kind kind; uint64_t bytes; } images[IMAGES] =
 
 static struct picture picture;
 
-/* In `make test` one place of eight is damaged, in `make check` one of six, others in each job. */
+/* In `make test` one place of eight is damaged, others in each job. */
 static uint32_t thinner(void)
 {
-    return crew_short() ? 6 : crew_long() ? 1 : 8;
+    return crew_long() ? 1 : 8;
 }
 
 /* The picture of a job, made once for all jobs of it in a process; the job's share of it. */

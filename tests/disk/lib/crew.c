@@ -85,8 +85,8 @@ uint64_t crew_times(void)
 
 uint64_t crew_count(uint64_t count)
 {
-    uint64_t part = crew_short() ? CREW_CHECK : CREW_TEST;
-    return number("N", crew_long() ? count * CREW_LONG * crew_times() : (count + part - 1) / part);
+    return number("N", crew_long() ? count * CREW_LONG * crew_times()
+                                   : (count + CREW_TEST - 1) / CREW_TEST);
 }
 
 uint64_t crew_all(uint64_t count)

@@ -14,15 +14,14 @@
 
 #define CREW_TALLIES 24u
 #define CREW_LONG    5u     /* times as many jobs in the long tier */
-#define CREW_TEST    6u     /* one job of so many in `make test` */
-#define CREW_CHECK   4u     /* the same in `make check` */
+#define CREW_TEST    6u     /* one job of so many in `make test` and `make check` */
 
 typedef void crew_job(uint64_t seed);
 
 /* Called once, with argv[0], before the tests run. */
 void crew_begin(const char *program);
-/* How many jobs: a sixth of `count` in `make test`, a quarter in `make check`, in `make test-long`
- * CREW_LONG * crew_times() times as many, N= where that is given. crew_short: in `make check`. */
+/* How many jobs: a sixth of `count`, in `make test-long` CREW_LONG * crew_times() times `count`, N=
+ * where that is given. crew_short: in `make check`. */
 uint64_t crew_count(uint64_t count);
 /* The same for tests of which each job is another case: all of them in each tier, N= where that is
  * given. */
