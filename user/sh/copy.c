@@ -71,17 +71,24 @@ static int status_ask(struct copy_status *s)
     return ask(&m);
 }
 
-/* The two copies are a pair: a home with its spare, as the witness knows. A manager that starts
- * again meanwhile, in another role, is away for a moment. */
+/* settled tells whether the two are a pair, a home with its spare, as the witness knows; or whether
+ * they cannot become one before this copy is made anew. */
+static bool settled(const struct copy_status *s)
+{
+    return s->error || (s->named && (s->is == COPY_HOME || s->is == COPY_SPARE));
+}
+
+/* pair_wait asks until the copies are settled. A manager that starts again, in another role, is
+ * away for a moment; one that has answered nothing for ten seconds does not come back. */
 static int pair_wait(struct copy_status *s)
 {
-    const struct timespec pause = {.tv_nsec = 50000000};
+    enum { PAUSE_NS = 50000000, LOOKS = 200 };
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int error = status_ask(s);
-    bool is_copy = !error;
-    while (is_copy && (error || (!s->error && !(s->named &&
-                                                (s->is == COPY_HOME || s->is == COPY_SPARE))))) {
+    for (int left = error ? 0 : LOOKS; left && (error || !settled(s));) {
         nanosleep(&pause, NULL);
         error = status_ask(s);
+        left = error ? left - 1 : LOOKS;
     }
     return error;
 }

@@ -264,7 +264,7 @@ struct process start_command(struct command *c, struct io io, bool alone, bool f
                         (c->argc > 3 && strcmp(c->argv[0], "limit") == 0));
     prefix |= c->argc == 2 && strcmp(c->argv[0], "run") == 0 && c->argv[1][0] != '-';
     builtin_fn *fn = c->argc && !prefix ? builtin_find(c->argv[0], &lasts) : NULL;
-    lasts |= c->argc == 3 && strcmp(c->argv[2], "--wait") == 0; /* store status */
+    lasts |= c->argc == 3 && strcmp(c->argv[0], "store") == 0 && strcmp(c->argv[2], "--wait") == 0;
     if (!io_redirect(&io, c)) {
         io_close(&io);
         return j;

@@ -23,8 +23,8 @@ enum { REMOTE_COUNTS = 0x1000,
                          * moment; in the session asked for, called back, given back, denied,
                          * commits */
        REMOTE_SNAPSHOTS, /* -> words: SNAP, SNAP_END, GET_OLD, OLD in the session; snapshots of the
-                          * home that there are; of several homes, led here: rounds, those
-                          * that were refused, and that were not */
+                          * home that there are; of several homes, led here: rounds,
+                          * snapshots refused, snapshots given */
        REMOTE_PAGES,    /* -> word0: pages that came, in the session */
 };
 /* From the manager of another home's containers here, or this one, that leads a snapshot of
